@@ -117,10 +117,12 @@ class Population:
             next_sequence=end.astype(np.int64),
         )
 
-    def ranges(self, at_ms: int) -> Iterator[pa.Table]:
+    def ranges(self, hour: int, at_ms: int) -> Iterator[pa.Table]:
+        """What was sampled: all subjects once, then those from which something was removed."""
+        subjects = self.subjects[self.busy] if hour else self.subjects
         for broker_group in BROKER_GROUPS:
-            yield rows_of("ranges", sampled_at=times(np.full(len(self.subjects), at_ms)), broker_group=broker_group,
-                          subject=self.subjects, begin=0, end=1 << 40)  # fmt: skip
+            yield rows_of("ranges", sampled_at=times(np.full(len(subjects), at_ms)), broker_group=broker_group,
+                          subject=subjects, begin=hour, end=1 << 40)  # fmt: skip
 
     def gold(self, day_ms: int) -> Iterator[tuple[str, pa.Table]]:
         """The hours of a day as jobs published them, and the days of lag; series after series, as files are sorted."""
@@ -241,7 +243,7 @@ def work(folder: Path, subjects: int, busy: float, hour: int) -> None:
     for table, parts in (
         ("index", population.index(hour)),
         ("progress", population.progress(hour)),
-        ("ranges", population.ranges(now_ms - BEHIND_MS - HOUR_MS)),
+        ("ranges", population.ranges(hour, now_ms - BEHIND_MS - HOUR_MS)),
     ):
         for rows in parts:
             lake.append(table, rows)

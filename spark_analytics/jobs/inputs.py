@@ -15,12 +15,12 @@ from spark_analytics.lake import Lake
 from spark_analytics.lake.tables import GOLD
 from spark_analytics.local_rows import local_frame
 from spark_analytics.transforms.capacity import kept_ranges
-from spark_analytics.transforms.lag import idle_lag, lag
+from spark_analytics.transforms.lag import lag
 from spark_analytics.transforms.latency import oldest_acked
 from spark_analytics.transforms.rates import group_rates, subject_rates
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.stored import hours_of, merged_seconds, seconds_of
-from spark_analytics.transforms.windows import DAY_MS, MINUTE_MS, SECOND_MS, SHORT_STEPS, Window
+from spark_analytics.transforms.windows import SECOND_MS, SHORT_STEPS, Window
 
 RECENT_MS = 3_600_000
 """How far before a window the index is read of all subjects: most messages are acked soon."""
@@ -54,11 +54,6 @@ class Inputs:
     def live(self, name: str) -> DataFrame:
         """A table as the nodes have it now."""
         return self.lake.spark.read.format("qmq").options(**self.source).option("table", name).load()
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether the window is days without rows, in which nothing happens."""
-        return self.window.to_ms - self.window.from_ms > DAY_MS
 
     @cached_property
     def progress(self) -> DataFrame:
@@ -128,21 +123,18 @@ class Inputs:
 
     @cached_property
     def lag(self) -> DataFrame:
-        """Rows of `lag` at every step that the window is whole steps of. Days without rows follow from their first minute."""
-        is_idle = self.is_idle
-        window = Window(self.window.from_ms, self.window.from_ms + MINUTE_MS) if is_idle else self.window
+        """Rows of `lag` at every step that the window is whole steps of."""
         made = lag(
             self.stored,
             self.progress,
             self.state,
             self.runs,
-            window=window,
+            window=self.window,
             buckets=self.buckets,
-            steps=(MINUTE_MS,) if is_idle else self.steps(SHORT_STEPS),
-            ranges=self.states.begins(window.from_ms, window.to_ms),
+            steps=self.steps(SHORT_STEPS),
+            ranges=self.states.begins(self.window.from_ms, self.window.to_ms),
         )
-        kept = self.keep(made)
-        return idle_lag(kept, window=self.window, steps=self.steps(SHORT_STEPS)) if is_idle else kept
+        return self.keep(made)
 
     @cached_property
     def subject_rates(self) -> DataFrame:

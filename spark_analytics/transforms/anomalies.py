@@ -44,8 +44,8 @@ VALUES = StructType(
         StructField("messages", DoubleType(), True),
     ]
 )
-"""What a metric was in an hour, null if it was not measured; an empty group is the subject alone. Of WITH_MESSAGES, how many messages
-have it; of others null. A row of OF_LAG with neither says that the group was there on the day that the hour is of."""
+"""What a metric was in an hour, null if it was not measured; an empty group is the subject alone. Of WITH_MESSAGES, how many
+messages have it; of others null. A row of OF_LAG with neither says that the group was there on the day that the hour is of."""
 _SERIES = ("subject", "group", "metric")
 _GROUP = ("subject", "group")
 _OF_HOURS_OF_LAG = ("at_ms", *_GROUP, "lag_messages_mean", "time_lag_seconds_max")
@@ -81,8 +81,8 @@ def metric_values(
     lag: DataFrame, subject_rates: DataFrame, group_rates: DataFrame, latencies: DataFrame, failures: DataFrame
 ) -> DataFrame:
     """`hours_of_lag` and hourly rows of other summary tables as VALUES: means of rates (messages/s) and of lag (messages), the
-    greatest time lag (s), the 99th percentile of end-to-end latency (ms), retries and dead letters of all causes together (messages).
-    A time lag is of the hour's mean lag, a latency of the messages acknowledged in it."""
+    greatest time lag (s), the 99th percentile of end-to-end latency (ms), retries and dead letters of all causes together
+    (messages). A time lag is of the hour's mean lag, a latency of the messages acknowledged in it."""
     end_to_end = latencies.where(F.col("kind") == END_TO_END)
     failed = failures.groupBy("at_ms", "subject", "group").agg(F.sum("messages").alias("failed"))
     frames = [

@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from qmq.protocol.names import RETRY_PREFIX
 from spark_analytics.schemas import SEQUENCES_PER_LOG
 from spark_analytics.transforms import seconds as by_second
-from spark_analytics.transforms.frames import bucket, longs, original_subject, repeated, retrying_group, selected
+from spark_analytics.transforms.frames import bucket, longs, original_subject, retrying_group, selected
 from spark_analytics.transforms.outputs import LAG
 from spark_analytics.transforms.runs import positions
-from spark_analytics.transforms.windows import MINUTE_MS, SECOND_MS, SHORT_STEPS, Window, check_steps
+from spark_analytics.transforms.windows import SECOND_MS, SHORT_STEPS, Window, check_steps
 
 Flags = NDArray[np.bool_]
 Longs = NDArray[np.int64]
@@ -83,36 +83,40 @@ def lag(
         .cogroup(events.groupBy("bucket"))
         .applyInArrow(partial(_of_bucket, window, tuple(steps)), LAG)
     )
-    return selected(found, LAG)
+    return selected(_with_idle(found, window, steps), LAG)
 
 
-def idle_lag(first: DataFrame, *, window: Window, steps: Sequence[int] = SHORT_STEPS) -> DataFrame:
-    """Lag by step of a window in which nothing happens: `outputs.LAG`, the same as `lag` gives, without going through its seconds.
+def _with_idle(found: DataFrame, window: Window, steps: Sequence[int]) -> DataFrame:
+    """With all rows of groups where nothing happens in the window in place of the one that they have, of the first second's end:
+    counts stay, and a time lag grows by a second each second, unless all messages are acked."""
+    is_idle, own = F.col("step_ms") == _IDLE, F.array(F.struct("step_ms", "at_ms"))
+    moments = F.flatten(F.array(*(_moments(window, step_ms) for step_ms in steps)))
+    rows = found.withColumn("moment", F.explode(F.when(is_idle, moments).otherwise(own)))
+    step_ms, at_ms, first = F.col("moment.step_ms"), F.col("moment.at_ms"), F.col("time_lag_seconds_last")
+    grows = is_idle & (first > 0)
+    last = first + (at_ms + step_ms - window.from_ms) / SECOND_MS - 1
+    ages = {"max": last, "mean": last - (step_ms / SECOND_MS - 1) / 2, "last": last}
+    times = {
+        name: F.when(grows, age).otherwise(F.col(name)).alias(name)
+        for name, age in ((f"time_lag_seconds_{name}", age) for name, age in ages.items())
+    }
+    others = [name for name in LAG.names if name not in ("step_ms", "at_ms", *times)]
+    return rows.select("moment.step_ms", "moment.at_ms", *others, *times.values())
 
-    Counts stay, and a time lag grows by a second each second, unless all messages are acked.
 
-    Args:
-        first: rows of `lag` for the window's first minute.
-        window: whole steps.
-    """
-    check_steps(window, steps)
-    counts = [
-        name for name in LAG.names if name.endswith(("_min", "_max", "_mean", "_last")) and "time_lag" not in name
-    ]
-    constant = [F.col(f"{name.rpartition('_')[0]}_last").cast(LAG[name].dataType).alias(name) for name in counts]
-    last, step_ms = F.col("time_lag_seconds_last"), F.col("step_ms")
-    # Of the first minute the last second is known.
-    end = last + (F.col("at_ms") + step_ms - window.from_ms - MINUTE_MS) / SECOND_MS
-    grown = {"max": end, "mean": end - (step_ms / SECOND_MS - 1) / 2, "last": end}
-    ages = [F.when(last > 0, age).otherwise(last).alias(f"time_lag_seconds_{name}") for name, age in grown.items()]
-    rows = repeated(first.drop("step_ms", "at_ms"), window=window, steps=steps)
-    return selected(rows.select("step_ms", "at_ms", "subject", "group", *constant, *ages), LAG)
+def _moments(window: Window, step_ms: int) -> Column:
+    """An array of structs: `step_ms`, and as `at_ms` the beginnings of the window's steps."""
+    begins = F.sequence(*(F.lit(ms).cast("long") for ms in (window.from_ms, window.to_ms - step_ms, step_ms)))
+    step = F.lit(step_ms).cast("long").alias("step_ms")
+    return F.transform(begins, lambda at_ms: F.struct(step, at_ms.alias("at_ms")))
 
 
 # Rows of the two sides that meet in a worker: what kind of row it is, and numbers that mean what is said above.
 _MOVED, _HELD, _STORED, _RANGE = "moved", "held", "stored", "range"
 _FORGOTTEN, _UNKNOWN = -1, -2
 """In place of a group's position: it was forgotten, and nothing is known of it."""
+_IDLE = 0
+"""In place of a step: the row of a group where nothing happens in the window, as it is at the end of the first second."""
 
 
 def _of_retries(frame: DataFrame) -> DataFrame:
@@ -149,7 +153,8 @@ class _Stored:
 
 
 def _of_bucket(window: Window, steps: tuple[int, ...], facts: pa.Table, events: pa.Table) -> pa.Table:
-    """The rows of all groups of the subjects in a bucket."""
+    """The rows of all groups of the subjects in a bucket; one of each group whose subject has no row in the window."""
+    busy = _busy(window, facts, events)
     stored: dict[tuple[str, str], _Stored] = {}
     groups: dict[tuple[str, str], dict[tuple[str, str], _Part]] = {}
     for (original, broker_group, subject, group, kind), rows in _parts(facts):
@@ -168,8 +173,10 @@ def _of_bucket(window: Window, steps: tuple[int, ...], facts: pa.Table, events: 
         else:
             part.held = rows
     tables = []
+    first = Window(window.from_ms, window.from_ms + SECOND_MS)
     for (original, group), parts in sorted(groups.items()):
-        states = _States(window)
+        of_group = (window, steps) if original in busy else (first, (_IDLE,))
+        states = _States(of_group[0])
         forgotten: dict[str, Flags] = {}
         # The original subject first: what waits in the retry subject of a group that was forgotten there has no owner.
         for place, part in sorted(parts.items(), key=lambda item: (item[0][1] != original, item[0])):
@@ -179,8 +186,21 @@ def _of_bucket(window: Window, steps: tuple[int, ...], facts: pa.Table, events: 
             if subject == original:
                 forgotten[broker_group] = is_forgotten
         if states.exists.any():
-            tables += [_rows(original, group, states, window, step_ms) for step_ms in steps]
+            tables += [_rows(original, group, states, of_group[0], step_ms) for step_ms in of_group[1]]
     return pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
+
+
+def _busy(window: Window, facts: pa.Table, events: pa.Table) -> set[str]:
+    """The original subjects of which anything happens in the window."""
+    first, end = window.from_ms // SECOND_MS, window.to_ms // SECOND_MS
+    is_held = pc.equal(events.column("kind"), _HELD)
+    is_begun = pc.greater_equal(pc.if_else(is_held, events.column("c"), events.column("a")), first)
+    is_ended = pc.and_(is_held, pc.less(events.column("d"), end))
+    parts = (
+        facts.filter(pc.greater_equal(facts.column("a"), first)),
+        events.filter(pc.or_kleene(is_begun, is_ended)),
+    )
+    return {name for part in parts for name in pc.unique(part.column("original")).to_pylist()}
 
 
 class _States:
@@ -242,7 +262,7 @@ _SCHEMA = to_arrow_schema(LAG)
 
 def _rows(subject: str, group: str, states: _States, window: Window, step_ms: int) -> pa.Table:
     """A group's rows of one step: of the steps in which it existed."""
-    length = step_ms // SECOND_MS
+    length = step_ms // SECOND_MS if step_ms != _IDLE else 1
     whole = states.count // length * length
     exists = states.exists[:whole].reshape(-1, length)
     n = exists.sum(axis=1)

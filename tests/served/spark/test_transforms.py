@@ -32,7 +32,7 @@ from spark_analytics.transforms.capacity import kept_ranges, team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import CAUSE_CHARS_MAX, failures
 from spark_analytics.transforms.forecasts import GROUP_MINUTES, at_days_too, drain_rows, group_minutes, history_of
-from spark_analytics.transforms.lag import idle_lag, lag
+from spark_analytics.transforms.lag import lag
 from spark_analytics.transforms.latency import latencies, oldest_acked
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.scores import forecast_scores
@@ -634,28 +634,67 @@ def test_flags_hold_if_the_next_hour_is_flagged_in_the_same_direction(spark: Spa
 # --- days without rows -------------------------------------------------------------------------------------------------------
 
 
-def test_lag_of_days_in_which_nothing_happens_follows_from_their_first_minute(spark: SparkSession) -> None:
+def test_lag_of_days_in_which_nothing_happens_grows_older_only(spark: SparkSession) -> None:
     text = "subject second messages first_sequence end_sequence\n s 86395 3 0 3\n t 86310 2 0 2"
     stored = table(spark, text, frames.STORED_SECONDS, broker_group="b")
     text = """
-    subject group  next_sequence consumer_key begin messages pulled_ms
-    s       behind 1             -            -     -        -
-    s       done   3             -            -     -        -
-    s       gone   -1            -            -     -        -
-    t       holds  2             -            -     -        -
-    t       holds  -             7            1     1        86320000
+    subject group  next_sequence consumer_key pull_begin begin messages pulled_ms
+    s       behind 1             -            -          -     -        -
+    s       done   3             -            -          -     -        -
+    s       gone   -1            -            -          -     -        -
+    t       holds  2             -            -          -     -        -
+    t       holds  -             7            1          1     1        86320000
     """
     state = table(spark, text, frames.GROUP_STATE, broker_group="b")
     progress = table(spark, "subject", PROGRESS)
     days = Window(DAY_MS, 3 * DAY_MS)
+    followed = runs(progress, state, window=days, buckets=BUCKETS)
+    found = rows(lag(stored, progress, state, followed, window=days, buckets=BUCKETS, steps=SHORT_STEPS), *SERIES)
+    # Stored to the second; 2 of s are not pulled, 1 of t is held.
+    expected = {}
+    for step_ms in SHORT_STEPS:
+        for at_ms in range(days.from_ms, days.to_ms, step_ms):
+            for subject, group, backlog, held, since in (
+                ("s", "behind", 2, 0, 86395),
+                ("s", "done", 0, 0, None),
+                ("t", "holds", 0, 1, 86310),
+            ):
+                counts = {"backlog": backlog, "in_flight": held, "lag": backlog + held}
+                row = {f"{name}_messages_{of}": n for name, n in counts.items() for of in ("max", "mean", "last")}
+                row["lag_messages_min"] = backlog + held
+                ages = (
+                    [0.0]
+                    if since is None
+                    else range((at_ms // 1000) + 1 - since, (at_ms + step_ms) // 1000 + 1 - since)
+                )
+                row |= {f"time_lag_seconds_{of}": float(ages[-1]) for of in ("max", "last")}
+                row["time_lag_seconds_mean"] = (ages[0] + ages[-1]) / 2
+                expected[step_ms, at_ms, subject, group] = row
+    assert found == expected
 
-    def of(window: Window, steps: tuple[int, ...]) -> DataFrame:
+
+def test_a_group_beside_which_something_happens_has_the_same_lag(spark: SparkSession) -> None:
+    """A group on a subject without any row is computed in another way than one beside which another group moves."""
+    stored = table(spark, "subject second messages first_sequence end_sequence\n s 10 3 0 3", frames.STORED_SECONDS)
+    head = "subject group next_sequence consumer_key pull_begin begin messages pulled_ms"
+    state = table(
+        spark,
+        f"{head}\n s behind 1 - - - - -\n s holds 2 - - - - -\n s holds - 7 1 1 1 11000\n s other 3 - - - - -",
+        frames.GROUP_STATE,
+    )
+    nothing = table(spark, "subject", PROGRESS)
+    window = Window(HOUR_MS, 2 * HOUR_MS)
+    moves = table(spark, "subject group position at kind next_sequence\n s other 5 5000000000 pull 3", PROGRESS)
+    steps = (MINUTE_MS, HOUR_MS)
+
+    def of(progress: DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
         followed = runs(progress, state, window=window, buckets=BUCKETS)
-        return lag(stored, progress, state, followed, window=window, buckets=BUCKETS, steps=steps)
+        return rows(lag(stored, progress, state, followed, window=window, buckets=BUCKETS, steps=steps), *SERIES)
 
-    whole = rows(of(days, SHORT_STEPS), *SERIES)
-    assert rows(idle_lag(of(Window(DAY_MS, DAY_MS + MINUTE_MS), (MINUTE_MS,)), window=days), *SERIES) == whole
-    assert {key[2:4] for key in whole} == {("s", "behind"), ("s", "done"), ("t", "holds")}
+    found = of(nothing)
+    assert found == of(moves)
+    assert {key[3] for key in found} == {"behind", "holds", "other"}
+    assert len(found) == 3 * 61
 
 
 # --- anomalies ---------------------------------------------------------------------------------------------------------------
@@ -785,7 +824,7 @@ def test_hours_without_lag_count_as_0_and_groups_that_never_had_lag_are_not_judg
         "first": dict.fromkeys(lookback, 0.0) | dict.fromkeys(range(20, 26), 500.0),
         "weekly": dict.fromkeys(lookback, 0.0) | dict.fromkeys(weekly, 40.0),
         "new": dict.fromkeys(range(-30 * 24, 3 * 24), 0.0) | dict.fromkeys(range(30, 40), 70.0),
-        "goes": dict.fromkeys(range(-40 * 24, 34), 0.0) | {hour: 9.0 for hour in range(-40 * 24, 34, 5)},
+        "goes": dict.fromkeys(range(-40 * 24, 34), 0.0) | dict.fromkeys(range(-40 * 24, 34, 5), 9.0),
         "away": {hour: 3.0 for hour in lookback if not -30 * 24 <= hour < -20 * 24},
         "unknown": dict.fromkeys(lookback, 0.0) | {hour: 5.0 for hour in lookback if hour % 24 == 7},
     }
@@ -887,6 +926,7 @@ def test_metrics_come_from_the_tables_rows(spark: SparkSession) -> None:
         ("s", "", "sent_messages_per_second"): (4.0, None),
         ("s", "g", "acked_messages_per_second"): (3.0, None),
         ("s", "g", "lag_messages"): (2.5, None),
+        ("s", "g", "time_lag_seconds"): (None, 2.5),
         ("s", "h", "lag_messages"): (1.5, None),
         ("s", "h", "time_lag_seconds"): (8.0, 1.5),
         ("s", "g", "end_to_end_p99_ms"): (9.0, 6.0),
