@@ -119,10 +119,11 @@ class Population:
 
     def ranges(self, hour: int, at_ms: int) -> Iterator[pa.Table]:
         """What was sampled: all subjects once, then those from which something was removed."""
-        subjects = self.subjects[self.busy] if hour else self.subjects
+        chosen = self.busy if hour else np.arange(len(self.subjects))
+        stored = hour * HOUR_MS // (MESSAGE_SECONDS * 1000)
         for broker_group in BROKER_GROUPS:
-            yield rows_of("ranges", sampled_at=times(np.full(len(subjects), at_ms)), broker_group=broker_group,
-                          subject=subjects, begin=hour, end=1 << 40)  # fmt: skip
+            yield rows_of("ranges", sampled_at=times(np.full(len(chosen), at_ms)), broker_group=broker_group,
+                          subject=self.subjects[chosen], begin=hour, end=max(IDLE_MESSAGES, stored))  # fmt: skip
 
     def gold(self, day_ms: int) -> Iterator[tuple[str, pa.Table]]:
         """The hours of a day as jobs published them, and the days of lag; series after series, as files are sorted."""
@@ -147,9 +148,9 @@ class Population:
         busy = len(self.busy) * GROUPS
         lag[self.busy] = np.rint(self._level(busy, at_ms) / 200).reshape(-1, GROUPS, len(at_ms))
         lag[self.behind] = IDLE_MESSAGES * len(BROKER_GROUPS)
-        lag = lag.ravel()
-        columns = {"lag_messages_mean": lag, "time_lag_seconds_max": lag * 2}
-        columns |= {name: lag.astype(np.int64) for name in ("lag_messages_max", "lag_messages_last")}
+        values = lag.ravel()
+        columns = {"lag_messages_mean": values, "time_lag_seconds_max": values * 2}
+        columns |= {name: values.astype(np.int64) for name in ("lag_messages_max", "lag_messages_last")}
         return self._at_each("gold_lag", self.series(np.arange(len(self.subjects))), at_ms, step_ms, columns)
 
     def _level(self, series: int, at_ms: np.ndarray[Any, Any]) -> Any:
