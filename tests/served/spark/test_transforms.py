@@ -684,7 +684,7 @@ def test_a_group_beside_which_something_happens_has_the_same_lag(spark: SparkSes
     )
     nothing = table(spark, "subject", PROGRESS)
     window = Window(HOUR_MS, 2 * HOUR_MS)
-    moves = table(spark, "subject group position at kind next_sequence\n s other 5 5000000000 pull 3", PROGRESS)
+    moves = table(spark, "subject group position at kind next_sequence\n s other 5 5000000 pull 3", PROGRESS)
     steps = (MINUTE_MS, HOUR_MS)
 
     def of(progress: DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
