@@ -124,7 +124,7 @@ class Inputs:
     @cached_property
     def lag(self) -> DataFrame:
         """Rows of `lag` at every step that the window is whole steps of."""
-        made = lag(
+        return lag(
             self.stored,
             self.progress,
             self.state,
@@ -133,8 +133,8 @@ class Inputs:
             buckets=self.buckets,
             steps=self.steps(SHORT_STEPS),
             ranges=self.states.begins(self.window.from_ms, self.window.to_ms),
+            keep=self.keep,
         )
-        return self.keep(made)
 
     @cached_property
     def subject_rates(self) -> DataFrame:

@@ -1,6 +1,6 @@
 """Backlog, messages in flight, lag and time lag of consumer groups, second by second, summed up by step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from qmq.protocol.names import RETRY_PREFIX
 from spark_analytics.schemas import SEQUENCES_PER_LOG
 from spark_analytics.transforms import seconds as by_second
-from spark_analytics.transforms.frames import bucket, longs, original_subject, retrying_group, selected
+from spark_analytics.transforms.frames import bucket, longs, original_subject, repeated, retrying_group, selected
 from spark_analytics.transforms.outputs import LAG
 from spark_analytics.transforms.runs import positions
 from spark_analytics.transforms.windows import SECOND_MS, SHORT_STEPS, Window, check_steps
@@ -36,6 +36,7 @@ def lag(
     buckets: int,
     steps: Sequence[int] = SHORT_STEPS,
     ranges: DataFrame | None = None,
+    keep: Callable[[DataFrame], DataFrame] = lambda found: found,
 ) -> DataFrame:
     """Lag of each consumer group on each subject by step: `outputs.LAG`, as `qmq/lag.py` defines it.
 
@@ -61,6 +62,8 @@ def lag(
         buckets: parts that the work is split into (`frames.bucket_count`).
         ranges: RANGES up to the window's end, with the last samples before it; without them, messages that retention removed
             count until the group moves.
+        keep: makes a frame whose rows stay in memory or on disk. What workers find is read twice: a row of each group where nothing
+            happens in the window, and all rows of others.
     """
     check_steps(window, steps)
     before = window.from_ms // SECOND_MS - 1
@@ -78,37 +81,24 @@ def lag(
     if ranges is not None:
         inside = ranges.where(F.col("at_ms") < window.to_ms).withColumn("second", F.floor(F.col("at_ms") / SECOND_MS))
         facts = facts.unionByName(_rows_of(_of_retries(inside), _RANGE, buckets, "second", "begin", "end"))
-    found = (
+    found = keep(
         facts.groupBy("bucket")
         .cogroup(events.groupBy("bucket"))
         .applyInArrow(partial(_of_bucket, window, tuple(steps)), LAG)
     )
-    return selected(_with_idle(found, window, steps), LAG)
+    is_idle = F.col("step_ms") == _IDLE
+    return selected(found.where(~is_idle).unionByName(_of_idle(found.where(is_idle), window, steps)), LAG)
 
 
-def _with_idle(found: DataFrame, window: Window, steps: Sequence[int]) -> DataFrame:
-    """With all rows of groups where nothing happens in the window in place of the one that they have, of the first second's end:
-    counts stay, and a time lag grows by a second each second, unless all messages are acked."""
-    is_idle, own = F.col("step_ms") == _IDLE, F.array(F.struct("step_ms", "at_ms"))
-    moments = F.flatten(F.array(*(_moments(window, step_ms) for step_ms in steps)))
-    rows = found.withColumn("moment", F.explode(F.when(is_idle, moments).otherwise(own)))
-    step_ms, at_ms, first = F.col("moment.step_ms"), F.col("moment.at_ms"), F.col("time_lag_seconds_last")
-    grows = is_idle & (first > 0)
-    last = first + (at_ms + step_ms - window.from_ms) / SECOND_MS - 1
+def _of_idle(found: DataFrame, window: Window, steps: Sequence[int]) -> DataFrame:
+    """The rows of groups where nothing happens in the window, from their rows of the first second: counts stay, and a time lag
+    grows by a second each second, unless all messages are acked."""
+    rows = repeated(found.drop("step_ms", "at_ms"), window=window, steps=steps)
+    first, step_ms = F.col("time_lag_seconds_last"), F.col("step_ms")
+    last = first + (F.col("at_ms") + step_ms - window.from_ms) / SECOND_MS - 1
     ages = {"max": last, "mean": last - (step_ms / SECOND_MS - 1) / 2, "last": last}
-    times = {
-        name: F.when(grows, age).otherwise(F.col(name)).alias(name)
-        for name, age in ((f"time_lag_seconds_{name}", age) for name, age in ages.items())
-    }
-    others = [name for name in LAG.names if name not in ("step_ms", "at_ms", *times)]
-    return rows.select("moment.step_ms", "moment.at_ms", *others, *times.values())
-
-
-def _moments(window: Window, step_ms: int) -> Column:
-    """An array of structs: `step_ms`, and as `at_ms` the beginnings of the window's steps."""
-    begins = F.sequence(*(F.lit(ms).cast("long") for ms in (window.from_ms, window.to_ms - step_ms, step_ms)))
-    step = F.lit(step_ms).cast("long").alias("step_ms")
-    return F.transform(begins, lambda at_ms: F.struct(step, at_ms.alias("at_ms")))
+    times = {f"time_lag_seconds_{name}": F.when(first > 0, age).otherwise(first) for name, age in ages.items()}
+    return rows.select(*(times[name].alias(name) if name in times else name for name in LAG.names))
 
 
 # Rows of the two sides that meet in a worker: what kind of row it is, and numbers that mean what is said above.
@@ -175,8 +165,8 @@ def _of_bucket(window: Window, steps: tuple[int, ...], facts: pa.Table, events: 
     tables = []
     first = Window(window.from_ms, window.from_ms + SECOND_MS)
     for (original, group), parts in sorted(groups.items()):
-        of_group = (window, steps) if original in busy else (first, (_IDLE,))
-        states = _States(of_group[0])
+        seconds, of_steps = (window, steps) if original in busy else (first, (_IDLE,))
+        states = _States(seconds)
         forgotten: dict[str, Flags] = {}
         # The original subject first: what waits in the retry subject of a group that was forgotten there has no owner.
         for place, part in sorted(parts.items(), key=lambda item: (item[0][1] != original, item[0])):
@@ -186,7 +176,7 @@ def _of_bucket(window: Window, steps: tuple[int, ...], facts: pa.Table, events: 
             if subject == original:
                 forgotten[broker_group] = is_forgotten
         if states.exists.any():
-            tables += [_rows(original, group, states, of_group[0], step_ms) for step_ms in of_group[1]]
+            tables += [_rows(original, group, states, seconds, step_ms) for step_ms in of_steps]
     return pa.concat_tables(tables) if tables else _SCHEMA.empty_table()
 
 
